@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -177,3 +178,45 @@ void test_gate_move(TestGate *g, int n_tokens, int n_scored) {
 }
 
 void test_gate_open(TestGate *g) { test_gate_move(g, INT_MAX, INT_MAX); }
+
+void test_job_of_few(Job *job, int n, float bias, float step) {
+    LogitBias *few = xmalloc((size_t)n * sizeof *few);
+    for (int i = 0; i < n; i++) few[i] = (LogitBias){.id = 10 + i, .bias = bias + step * (float)i};
+    free((void *)job->sampling.bias);
+    job->sampling.bias = few;
+    job->sampling.n_bias = n;
+}
+
+/* ---- with tokens that are tried ahead, and without ---- */
+
+enum { AHEAD_JOBS = SANITIZED ? 15 : 48 };
+
+static void run_jobs(const Config *c, EngineOptions o, Job *(*job_of)(int), Metrics *m, Job **jobs) {
+    TestEngine t;
+    memset(m, 0, sizeof *m);
+    o.metrics = m;
+    test_engine_open(&t, c, &o);
+    for (int i = 0; i < AHEAD_JOBS; i++) test_submit(&t, jobs[i] = job_of(i));
+    for (int i = 0; i < AHEAD_JOBS; i++) test_wait(jobs[i]);
+    test_wait_idle(&t);
+    test_engine_close(&t);
+}
+
+static uint64_t count(Metrics *m, Counter c) { return atomic_load(&m->counters[c]); }
+
+void test_ahead_is_not_seen(const Config *c, EngineOptions without, EngineOptions with, Job *(*job_of)(int),
+                            const char *what) {
+    static Metrics plain, ahead;
+    Job *expected[AHEAD_JOBS], *jobs[AHEAD_JOBS];
+    run_jobs(c, without, job_of, &plain, expected);
+    run_jobs(c, with, job_of, &ahead, jobs);
+    for (int i = 0; i < AHEAD_JOBS; i++) {
+        CHECK_MSG(test_same_result(expected[i], jobs[i]), "%s: job %d differs", what, i);
+        job_release(expected[i]);
+        job_release(jobs[i]);
+    }
+    uint64_t tried = count(&ahead, COUNT_GUESSED), right = count(&ahead, COUNT_GUESSED_RIGHT);
+    CHECK_MSG(right > AHEAD_JOBS && tried - right > AHEAD_JOBS / 3, "%s: %d of %d right show little", what, (int)right,
+              (int)tried);
+    CHECK(count(&ahead, COUNT_STEPS) < count(&plain, COUNT_STEPS) && count(&plain, COUNT_GUESSED) == 0);
+}

@@ -29,6 +29,14 @@ Finish test_wait(Job *job);                /* until it ends */
 void test_wait_idle(TestEngine *t);        /* no job, and no block of the cache in use, or the test fails */
 Job *test_run(TestEngine *t, Job *job);    /* submit and wait; returns job */
 
+/* The job draws from n tokens from 10 on, each `step` likelier than the one before, whatever the logits. */
+void test_job_of_few(Job *job, int n, float bias, float step);
+
+/* Some jobs of an engine that tries tokens ahead have the results of one that does not, in fewer steps; some of what
+ * was tried was right, some was wrong. */
+void test_ahead_is_not_seen(const Config *c, EngineOptions without, EngineOptions with, Job *(*job_of)(int index),
+                            const char *what);
+
 /* Bit for bit: tokens, logprobs, alternatives, scores, finish. */
 bool test_same_result(Job *a, Job *b);
 

@@ -148,38 +148,15 @@ TEST(draft_has_places_for_some_texts) {
 
 /* ---- in the engine ---- */
 
-enum { JOBS = SANITIZED ? 15 : 48 };
-
 /* Every kind of setting; half draw from a few tokens of about the same chance, by the same lot as the draft. */
 static Job *job_of(int index) {
     Job *job = test_mixed_job(index);
-    if (index % 2) return job;
-    LogitBias *bias = xmalloc(4 * sizeof *bias);
-    for (int i = 0; i < 4; i++) bias[i] = (LogitBias){.id = 10 + i, .bias = 40.0f + 2.0f * (float)i};
-    free((void *)job->sampling.bias);
-    job->sampling.bias = bias;
-    job->sampling.n_bias = 4;
+    if (index % 2 == 0) test_job_of_few(job, 4, 40, 2);
     return job;
 }
 
-static void run(const Config *c, EngineOptions o, const Model *draft, Metrics *m, Job **jobs) {
-    TestEngine t;
-    o.draft = draft;
-    o.metrics = m;
-    memset(m, 0, sizeof *m);
-    test_engine_open(&t, c, &o);
-    for (int i = 0; i < JOBS; i++) test_submit(&t, jobs[i] = job_of(i));
-    for (int i = 0; i < JOBS; i++) test_wait(jobs[i]);
-    test_wait_idle(&t);
-    test_engine_close(&t);
-}
-
-static uint64_t count(Metrics *m, Counter c) { return atomic_load(&m->counters[c]); }
-
 /* The draft has a layer, the model eight; with `guess` it is asked where nothing is looked up. */
 static void check_not_seen(const Config *c, EngineOptions o, const char *what) {
-    static Metrics plain, drafted;
-    Job *expected[JOBS], *jobs[JOBS];
     Config small = *c, large = *c;
     TestModel m;
     large.n_layers = 8;
@@ -188,16 +165,8 @@ static void check_not_seen(const Config *c, EngineOptions o, const char *what) {
     REQUIRE(test_model_init(&m, &small, 5));
     EngineOptions without = o;
     without.guess = false;
-    run(&large, without, NULL, &plain, expected);
-    run(&large, o, &m.model, &drafted, jobs);
-    for (int i = 0; i < JOBS; i++) {
-        CHECK_MSG(test_same_result(expected[i], jobs[i]), "%s: job %d differs", what, i);
-        job_release(expected[i]);
-        job_release(jobs[i]);
-    }
-    uint64_t tried = count(&drafted, COUNT_GUESSED), right = count(&drafted, COUNT_GUESSED_RIGHT);
-    CHECK_MSG(right > JOBS && tried - right > JOBS / 3, "%s: %d of %d right show little", what, (int)right, (int)tried);
-    CHECK(count(&drafted, COUNT_STEPS) < count(&plain, COUNT_STEPS));
+    o.draft = &m.model;
+    test_ahead_is_not_seen(&large, without, o, job_of, what);
     test_model_free(&m);
 }
 

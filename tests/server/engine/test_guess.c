@@ -79,8 +79,6 @@ TEST(guess_grows_while_it_is_right) {
 
 /* ---- in the engine ---- */
 
-enum { JOBS = SANITIZED ? 15 : 48 };
-
 /* Every kind of setting, and a prompt with a period. A third is greedy and falls into loops; a third draws from four
  * tokens, so that guesses are found and half of them are wrong. */
 static Job *repeating_job(int index) {
@@ -88,44 +86,14 @@ static Job *repeating_job(int index) {
     int period = 2 + index % 5;
     for (int i = period; i < job->n_prompt; i++) job->prompt[i] = job->prompt[i % period];
     if (index % 3 == 0) job->sampling.temperature = 0;
-    if (index % 3 == 1) {
-        LogitBias *bias = xmalloc(4 * sizeof *bias);
-        for (int i = 0; i < 4; i++) bias[i] = (LogitBias){.id = 10 + i, .bias = 12};
-        free((void *)job->sampling.bias);
-        job->sampling.bias = bias;
-        job->sampling.n_bias = 4;
-    }
+    if (index % 3 == 1) test_job_of_few(job, 4, 12, 0);
     return job;
 }
 
-static void run(const Config *c, EngineOptions *o, bool guess, Metrics *m, Job **jobs) {
-    TestEngine t;
-    o->guess = guess;
-    o->metrics = m;
-    test_engine_open(&t, c, o);
-    for (int i = 0; i < JOBS; i++) test_submit(&t, jobs[i] = repeating_job(i));
-    for (int i = 0; i < JOBS; i++) test_wait(jobs[i]);
-    test_wait_idle(&t);
-    test_engine_close(&t);
-}
-
-static uint64_t count(Metrics *m, Counter c) { return atomic_load(&m->counters[c]); }
-
 static void check_guesses_are_not_seen(const Config *c, EngineOptions o, const char *what) {
-    static Metrics plain, guessed;
-    Job *expected[JOBS], *jobs[JOBS];
-    memset(&plain, 0, sizeof plain);
-    memset(&guessed, 0, sizeof guessed);
-    run(c, &o, false, &plain, expected);
-    run(c, &o, true, &guessed, jobs);
-    for (int i = 0; i < JOBS; i++) {
-        CHECK_MSG(test_same_result(expected[i], jobs[i]), "%s: job %d differs", what, i);
-        job_release(expected[i]);
-        job_release(jobs[i]);
-    }
-    uint64_t tried = count(&guessed, COUNT_GUESSED), right = count(&guessed, COUNT_GUESSED_RIGHT);
-    CHECK_MSG(right > JOBS && tried - right > JOBS / 3, "%s: %d of %d right show little", what, (int)right, (int)tried);
-    CHECK(count(&guessed, COUNT_STEPS) < count(&plain, COUNT_STEPS) && count(&plain, COUNT_GUESSED) == 0);
+    EngineOptions with = o;
+    with.guess = true;
+    test_ahead_is_not_seen(c, o, with, repeating_job, what);
 }
 
 static EngineOptions few_streams(void) {
@@ -186,14 +154,13 @@ TEST(guess_ends_with_the_context) {
 /* A job that draws nothing but these n tokens, all alike. */
 static Job *job_of_few(int n, int tokens) {
     Job *job = test_job(3, 4, tokens, -1, false);
-    LogitBias *bias = xmalloc((size_t)n * sizeof *bias);
-    for (int i = 0; i < n; i++) bias[i] = (LogitBias){.id = 10 + i, .bias = 100};
-    job->sampling.bias = bias;
-    job->sampling.n_bias = n;
+    test_job_of_few(job, n, 100, 0);
     job->sampling.temperature = 2;
     job->ignore_eos = true;
     return job;
 }
+
+static uint64_t count(Metrics *m, Counter c) { return atomic_load(&m->counters[c]); }
 
 static void run_alone(Job *job, Metrics *m) {
     Config c = test_engine_config("noise");
