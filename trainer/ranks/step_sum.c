@@ -58,7 +58,7 @@ static const SumWay alone = {.start = start_alone, .reach = reach_alone, .end = 
 size_t gradient_sum_round(const Slices *s, int from, int to, GradientSum sum) {
     const double unit = fixed_sum_unit(1);
     size_t misfit = SIZE_MAX;
-#pragma omp parallel for schedule(static) reduction(min : misfit)
+#pragma omp parallel for schedule(static) reduction(min : misfit) if (to - from > 1)
     for (int i = from; i < to; i++) {
         float *g = sum.floats + s->all[i].first;
         size_t place = fixed_sum_single(unit, (size_t)s->all[i].n, g);
