@@ -199,6 +199,10 @@ const Weight *model_head(const Model *m) {
     return config_classifies(&m->cfg) ? &m->score : m->cfg.tie_embeddings ? &m->embed : &m->lm_head;
 }
 
+bool model_looks_up(const Model *m, const Weight *w) {
+    return w == &m->positions || (w == &m->embed && w != model_head(m));
+}
+
 Mat *model_logits(const Model *m, Tape *tape, Mat *pooled) {
     return op_linear(tape, pooled, model_head(m), m->score_bias.data ? &m->score_bias : NULL);
 }

@@ -73,6 +73,8 @@ Mat *model_hidden(const Model *m, Tape *tape, const Batch *batch, const KvCache 
 Mat *model_pool(const Model *m, Tape *tape, const Batch *batch, Mat *hidden);
 Mat *model_logits(const Model *m, Tape *tape, Mat *pooled); /* [n, d] -> [n, V], or [n, classes] (config_outputs) */
 const Weight *model_head(const Model *m);                   /* the matrix that model_logits multiplies by */
+/* Of which a row is looked up, where others are multiplied by: positions, and an embedding that is not the head too. */
+bool model_looks_up(const Model *m, const Weight *w);
 /* All three; of another network (network.h) what it makes of the batch, and then kv is NULL and the others are not for
  * it. */
 Mat *model_forward(const Model *m, Tape *tape, const Batch *batch, const KvCache *kv);

@@ -57,7 +57,7 @@ static double weight_products(const Model *m) {
     double n = 0;
     for (int i = 0; i < m->params.n; i++) {
         const Weight *w = m->params.params[i].weight;
-        if (w->n_dims < 2 || w == &m->positions || (w == &m->embed && w != model_head(m))) continue;
+        if (w->n_dims < 2 || model_looks_up(m, w)) continue;
         n += (double)weight_count(w) * (w->n_dims > 2 ? m->cfg.sas.head_dim : 1);
     }
     return n;

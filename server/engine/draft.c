@@ -15,12 +15,12 @@ enum { MEMORY = 16, MEMORY_OF_ALL = 64 }; /* tokens that `right` is about the me
 
 /* ---- life ---- */
 
-/* Bytes of weights that a row reads: an embedding and positions are looked up. */
+/* Bytes of weights that a row reads. */
 static double bytes_read(const Model *m) {
     double sum = 0;
     for (int i = 0; i < m->params.n; i++) {
         const Weight *w = m->params.params[i].weight;
-        if (w == &m->positions || (w == &m->embed && w != model_head(m))) continue;
+        if (model_looks_up(m, w)) continue;
         sum += (double)weight_count(w) * (double)dtype_size(w->dtype) / (w->dtype == DTYPE_I4 ? 2 : 1);
     }
     return sum;
@@ -134,13 +134,16 @@ static bool same_noise(NoiseKey a, NoiseKey b) {
     return a.seed == b.seed && a.scale == b.scale && a.component == b.component;
 }
 
-/* Its own place, or the one that nobody has asked about for longest. */
-static DraftText *place_of(Draft *d, const DraftAsk *ask) {
-    DraftText *oldest = &d->texts[0];
-    for (DraftText *t = d->texts; t < d->texts + DRAFT_TEXTS; t++) {
-        if (t->whose == ask->whose) return t;
+static DraftText *own_place(Draft *d, const void *whose) {
+    for (DraftText *t = d->texts; t < d->texts + DRAFT_TEXTS; t++)
+        if (t->whose == whose) return t;
+    return NULL;
+}
+
+static DraftText *oldest_place(Draft *d) {
+    DraftText *oldest = d->texts;
+    for (DraftText *t = d->texts; t < d->texts + DRAFT_TEXTS; t++)
         if (t->step < oldest->step) oldest = t;
-    }
     return oldest;
 }
 
@@ -154,16 +157,18 @@ static void keep_common(const Draft *d, DraftText *t, const DraftAsk *ask) {
     t->whose = ask->whose;
 }
 
+/* Those that have a place first, lest others take it. */
 static void take_places(Draft *d, DraftAsk *asks, int n) {
     d->step++;
-    for (int own = 1; own >= 0; own--) /* those that have one first, lest others take it */
-        for (int i = 0; i < n; i++) {
-            DraftText *t = place_of(d, &asks[i]);
-            if (asks[i].text || (own && t->whose != asks[i].whose)) continue;
-            t->step = d->step;
-            asks[i].text = t;
-            keep_common(d, t, &asks[i]);
-        }
+    for (int i = 0; i < n; i++) {
+        asks[i].text = own_place(d, asks[i].whose);
+        if (asks[i].text) asks[i].text->step = d->step;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!asks[i].text) asks[i].text = oldest_place(d);
+        asks[i].text->step = d->step;
+        keep_common(d, asks[i].text, &asks[i]);
+    }
 }
 
 static void draw(Draft *d, DraftAsk *ask, const float *logits) {
