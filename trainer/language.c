@@ -102,12 +102,19 @@ static void add_sigma(Buffer *line, const Model *m) {
     json_close(line, ']');
 }
 
+static int watch_evaluation(void *self, int64_t done, int64_t parts) {
+    Language *l = self;
+    progress_evaluation(&l->progress, done, parts);
+    return stop_signal();
+}
+
 /* The noise is the one that a server draws for noise_seed 0. */
-static int evaluate_windows(const Language *l, size_t most, Evaluation *e, Err *err) {
+static int evaluate_windows(Language *l, size_t most, Evaluation *e, Err *err) {
     const Run *r = l->run;
+    EvaluationWatch watch = {.part = watch_evaluation, .self = l};
     Err why;
     NoiseKey noise = {.scale = 1};
-    return evaluate(l->model, r->corpora->val, r->window, most, noise, stop_signal, e, &why)
+    return evaluate(l->model, r->corpora->val, r->window, most, noise, &watch, e, &why)
                ? refuse_ids(l, r->corpora, why.msg, err)
                : 0;
 }

@@ -40,6 +40,23 @@ void progress_step(Progress *p, int64_t step, double loss, double lr) {
     fflush(stdout);
 }
 
+void progress_evaluation(Progress *p, int64_t done, int64_t parts) {
+    double now = now_seconds(), share = (double)done / (double)parts;
+    if (done == 0) p->evaluating = p->shown = now;
+    if (now - p->shown < (p->terminal ? terminal_interval : plain_interval)) return;
+    p->shown = now;
+    char duration[32];
+    BarText fields[2];
+    bar_duration((now - p->evaluating) / share * (1 - share), duration);
+    snprintf(fields[0], BAR_TEXT, "evaluating %.0f%%", 100 * share);
+    snprintf(fields[1], BAR_TEXT, "  %s left", duration);
+    if (p->terminal)
+        bar_draw(stdout, fields, 2, share);
+    else
+        printf("%s%s\n", fields[0], fields[1]);
+    fflush(stdout);
+}
+
 void progress_note(const Progress *p, const char *fmt, ...) {
     va_list ap;
     if (p->terminal) fputs("\r\033[K", stdout);

@@ -207,7 +207,17 @@ static double training_loss(const Model *m, const TokenSpan *span, size_t first,
     return loss;
 }
 
-static int stop_at_once(void) { return 1; }
+/* Of an evaluation: how far it has come, and where it is cut short. */
+typedef struct Seen {
+    int64_t done, parts, end;
+} Seen;
+
+static int see_part(void *self, int64_t done, int64_t parts) {
+    Seen *s = self;
+    CHECK(done == s->done++ && done < parts && (done == 0 || parts == s->parts));
+    s->parts = parts;
+    return done == s->end;
+}
 
 TEST(trainer_evaluation_equals_the_training_loss) {
     enum { N = 32 * 20 + 11 };
@@ -237,7 +247,13 @@ TEST(trainer_evaluation_equals_the_training_loss) {
     noise.scale = 0;
     REQUIRE(evaluate(&m, span, 0, 0, noise, NULL, &off, &err) == 0);
     CHECK(fabs(off.nats - e.nats) > 1e-3);
-    REQUIRE(evaluate(&m, span, 0, 0, noise, stop_at_once, &off, &err) == 0 && !off.complete && off.tokens == 0);
+    Seen whole = {.end = -1}, cut = {.end = 1};
+    EvaluationWatch watch = {.part = see_part, .self = &whole};
+    REQUIRE(evaluate(&m, span, 0, 0, noise, &watch, &e, &err) == 0 && e.complete && e.nats == off.nats);
+    CHECK(whole.parts > 1 && whole.done == whole.parts);
+    watch.self = &cut;
+    REQUIRE(evaluate(&m, span, 0, 0, noise, &watch, &off, &err) == 0 && !off.complete);
+    CHECK(off.tokens > 0 && off.tokens < e.tokens && cut.done == 2);
     REQUIRE(evaluate(&m, span, 0, 7, noise, NULL, &off, &err) == 0);
     CHECK(off.complete && off.tokens <= 7 * 32 && off.tokens > 6 * 32);
     span.n = 1;

@@ -89,7 +89,8 @@ static int compute_group(const Plan *p, int64_t number, Group *g, Tape *tape, Er
 }
 
 /* Groups first .. end - 1; *done is where it stopped. */
-static int compute_groups(const Plan *p, int64_t first, int64_t end, int (*stopped)(void), int64_t *done, Err *err) {
+static int compute_groups(const Plan *p, int64_t first, int64_t end, const EvaluationWatch *watch, int64_t *done,
+                          Err *err) {
     size_t room = (size_t)p->most * (size_t)p->length, most = (size_t)p->most;
     Group g = {.tokens = xcalloc(room, sizeof(int)),
                .targets = xcalloc(room, sizeof(int)),
@@ -99,7 +100,7 @@ static int compute_groups(const Plan *p, int64_t first, int64_t end, int (*stopp
     Tape tape;
     int rc = 0;
     tape_init(&tape, false);
-    for (*done = first; *done < end && rc == 0 && !(stopped && stopped()); ++*done)
+    for (*done = first; *done < end && rc == 0 && !(watch && watch->part(watch->self, *done, end)); ++*done)
         rc = compute_group(p, *done, &g, &tape, err);
     tape_free(&tape);
     free(g.tokens);
@@ -178,13 +179,13 @@ static int plan(Plan *p, size_t max_windows, Err *err) {
     return 0;
 }
 
-int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise, int (*stopped)(void),
-             Evaluation *out, Err *err) {
+int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise,
+             const EvaluationWatch *watch, Evaluation *out, Err *err) {
     Plan p = {.m = m, .span = span, .length = length, .noise = noise};
     int64_t done;
     *out = (Evaluation){0};
     if (plan(&p, max_windows, err)) return -1;
-    int rc = compute_groups(&p, 0, p.groups, stopped, &done, err);
+    int rc = compute_groups(&p, 0, p.groups, watch, &done, err);
     if (rc == 0) add_up(&p, done, out);
     free(p.nats);
     free(p.targets);

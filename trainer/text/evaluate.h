@@ -14,14 +14,20 @@ typedef struct Evaluation {
     /* Of components, else 0, in nats: how unlike each other their shares are in the mean over windows, and how much of
      * that a window tells of its own: H(mean_w p(z | w)), and that less mean_w H(p(z | w)). */
     double entropy, information;
-    bool complete; /* false when `stopped` cut it short */
+    bool complete; /* false when it was cut short */
 } Evaluation;
 
+/* What sees an evaluation: called before each part of it, when `done` of `parts` are computed; not 0 cuts it short. */
+typedef struct EvaluationWatch {
+    int (*part)(void *self, int64_t done, int64_t parts);
+    void *self;
+} EvaluationWatch;
+
 /* Windows of `length` tokens (0: max_positions) and their successors, side by side; the last may be shorter. At most
- * max_windows of them, evenly spaced (0 = all). `noise` applies to every window: stream 0, the same seed. `stopped`,
- * which may be NULL, is asked between windows whether to go on (0). */
-int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise, int (*stopped)(void),
-             Evaluation *out, Err *err);
+ * max_windows of them, evenly spaced (0 = all). `noise` applies to every window: stream 0, the same seed. `watch`
+ * may be NULL. */
+int evaluate(const Model *m, TokenSpan span, int length, size_t max_windows, NoiseKey noise,
+             const EvaluationWatch *watch, Evaluation *out, Err *err);
 
 /* All windows, by all ranks, who call it alike (ranks.h): each computes its share, and all get what one would have. */
 int evaluate_on_ranks(const Model *m, TokenSpan span, int length, NoiseKey noise, Evaluation *out, Err *err);
