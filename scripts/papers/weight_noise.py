@@ -1,7 +1,8 @@
 """Noise on the weights while they are trained (the noise-injection paper): what trec and ner have in common.
 
 Every size of a table without noise and with the paper's four modes at three sigmas, the same seeds for all.
-SIZES, MODES, SIGMAS, SEEDS, EPOCHS, OPTIMIZER and LR change the plan; VECTORS names word vectors of another file.
+SIZES, MODES, SIGMAS, SEEDS, EPOCHS, OPTIMIZER and LR change the plan; LR is a rate, behind it SIZE=RATE of sizes with one of
+their own. VECTORS names word vectors of another file.
 """
 import os
 
@@ -24,8 +25,16 @@ def vectors():
     return path or os.path.join(folder, "glove25_pca_subset.txt")
 
 
+def rates(settings):
+    """The rate of most sizes, and {size: rate} of the others."""
+    most, *others = settings["LR"].split()
+    return most, dict(other.split("=") for other in others)
+
+
 def descent(settings):
-    return f"{'AdamW' if settings['OPTIMIZER'] == 'adamw' else 'plain gradient descent'} at {settings['LR']}"
+    most, others = rates(settings)
+    name = "AdamW" if settings["OPTIMIZER"] == "adamw" else "plain gradient descent"
+    return f"{name} at {most}" + "".join(f", `{size}` at {rate}" for size, rate in others.items())
 
 
 def networks(settings):
@@ -41,9 +50,10 @@ def trainer(task, settings, *args):
     def train(key, seed):
         size, mode, sigma = key
         noise = [] if mode == "none" else ["--perturb", mode, "--perturb-sigma", sigma]
+        most, others = rates(settings)
         return papers.train("finetune", f"{task}/{size}.{mode}.{sigma}-{seed}", "--config", f"{task}-{size}", *args, *noise,
                             "--vectors", words, "--epochs", settings["EPOCHS"], "--batch", 32, "--optimizer",
-                            settings["OPTIMIZER"], "--lr", settings["LR"], "--weight-decay", 0, "--seed", seed)
+                            settings["OPTIMIZER"], "--lr", others.get(size, most), "--weight-decay", 0, "--seed", seed)
 
     return train
 
