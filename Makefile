@@ -367,7 +367,7 @@ codes: built ## what a learned code for every seed is worth beside temperature, 
 	@BUILD=$(BUILD) scripts/codes.sh runs/codes docs/diversity
 	@python3 scripts/diversity/codes_page.py
 
-places: built ## where a learned code may enter a network, docs/diversity/places.csv (half an hour of a processor a seed; SEEDS="1 2")
+places: built ## where a learned code may enter a network, docs/diversity/places.csv (half an hour of a processor a seed; SEEDS="1 2 3")
 	@scripts/deps.sh python3-torch python3-numpy
 	@BUILD=$(BUILD) scripts/places.sh runs/places docs/diversity
 	@python3 scripts/diversity/codes_page.py
