@@ -512,6 +512,7 @@ docs: $(BUILD)/print-schema ## print into the pages what comes from the code: ta
 	@$(UNCERTAINTY)/page.py
 	@python3 scripts/diversity/codes_page.py
 	@python3 scripts/diversity/added_page.py
+	@python3 tests/bench/figures_table.py
 	@$(BUILD)/print-schema > $(BUILD)/schema.md
 	@sed -i -e '/^<!-- tables -->$$/,/^<!-- end of tables -->$$/{//!d}' -e '/^<!-- tables -->$$/r $(BUILD)/schema.md' docs/api.md
 
@@ -539,6 +540,7 @@ lint: ## warnings as errors are on anyway; the rooms, the pages, cppcheck, the f
 	@$(UNCERTAINTY)/page.py --check
 	@python3 scripts/diversity/codes_page.py --check
 	@python3 scripts/diversity/added_page.py --check
+	@python3 tests/bench/figures_table.py --check
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
 	@$(CC) $(CFLAGS) -I$(BLAS_ROOT)/usr/include$(BLAS) -fsyntax-only $(BENCH)
 	@mkdir -p $(BUILD)/cppcheck
