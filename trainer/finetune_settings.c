@@ -81,6 +81,8 @@ const Option finetune_options[FINETUNE_OPTIONS_N] = {
      .help = "weight noise", FIXED},
     {"perturb-sigma", OPTION_REAL, AT(recipe.perturb_sigma), "X", 0, 100, FIXED,
      .help = "standard deviation of the weight noise"},
+    {"precision", OPTION_CHOICE, AT(recipe.precision), "TYPE", .fallback = "f32", .choices = recipe_precisions, FIXED,
+     .help = "operands of the training's matrix products; f32 where the processor is no faster at those of bf16"},
     {"mixup", OPTION_REAL, AT(mixing.mixup), "A", 0, 100, "0", FIXED,
      .help = "add images to each other, shares by Beta(A, A); 0: off"},
     {"cutmix", OPTION_REAL, AT(mixing.cutmix), "A", 0, 100, "0", FIXED,

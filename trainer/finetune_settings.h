@@ -5,7 +5,7 @@
 #include "trainer/tasks/mixing.h"
 #include "trainer/settings.h"
 
-enum { FINETUNE_OPTIONS_N = 39 };
+enum { FINETUNE_OPTIONS_N = 40 };
 
 typedef struct FinetuneSettings {
     const char *config, *init, *train, *dev, *test, *out, *tokenizer, *vectors; /* NULL = not given */

@@ -102,6 +102,7 @@ static MicroLoss add_gradient(void *self, Tape *tape) {
     const Model *m = &l->training.model;
     double kl = 0;
     if (l->n_chosen == 0) return (MicroLoss){0};
+    tape->bf16 = s->recipe.precision == PRECISION_BF16;
     tape_reset(tape);
     Mat *logits =
         s->freeze ? model_logits(m, tape, gather_features(l, tape)) : model_forward(m, tape, &l->batch.batch, NULL);

@@ -313,7 +313,7 @@ static int save_run(void *self, const Model *m, int64_t step, Err *err) {
     const Run *r = ((const Language *)self)->run;
     const char *out = r->settings->out;
     RunState s = {.settings = r->saved_settings,
-                  .arithmetic = settings_arithmetic(r->settings),
+                  .arithmetic = recipe_arithmetic(&r->settings->recipe),
                   .tokenizer_hash = r->tokenizer_hash,
                   .config = m->cfg};
     memcpy(s.data_hash, r->data_hash, sizeof s.data_hash);

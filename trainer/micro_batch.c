@@ -37,7 +37,7 @@ void micro_batch_init(MicroBatch *b, const Settings *s, const Model *m, Windows 
                       .segments = xcalloc(most, sizeof *b->segments)};
     if (masks_any(&m->cfg, w->length)) b->weights = xcalloc(rows, sizeof *b->weights);
     tape_init(&b->choice, false);
-    b->choice.bf16 = s->precision == PRECISION_BF16;
+    b->choice.bf16 = s->recipe.precision == PRECISION_BF16;
 }
 
 void micro_batch_free(MicroBatch *b) {
@@ -233,7 +233,7 @@ MicroLoss micro_batch_gradient(MicroBatch *b, Tape *tape) {
                   .n = windows * length,
                   .segments = b->segments,
                   .n_segments = lay_out(b, 0, (int)s->batch, copies, b->noise)};
-    tape->bf16 = s->precision == PRECISION_BF16;
+    tape->bf16 = s->recipe.precision == PRECISION_BF16;
     tape->recompute = s->recompute;
     tape_reset(tape);
     Mat *logits = model_forward(b->model, tape, &rows, NULL);

@@ -3,7 +3,6 @@
 #include "base/files.h"
 #include "base/json/json_reader.h"
 #include "base/machine.h"
-#include "model/kernels/kernels.h"
 #include "model/shape.h"
 #include "trainer/micro_batch.h"
 #include "trainer/ranks/agree.h"
@@ -30,34 +29,15 @@ static int restore_settings(Run *r, Err *err) {
     return 0;
 }
 
-/* Where no rank's processor is faster at bf16 products, f32 is, and more exact. A new run is then one in f32, and stays
- * that wherever it is resumed; one that began in bf16 stays that, and keeps its bits on every processor of its
- * arithmetic (kernels.h). */
-static void choose_precision(Run *r) {
-    Settings *s = r->settings;
-    bool pays = ranks_most(kernels->train->pairs_pay);
-    if (s->precision != PRECISION_BF16 || pays) return;
-    if (r->folder.saved && json_is_text(json_field(r->state.settings, "precision"), "bf16")) return;
-    printf("precision: f32, which is faster than bf16 on this processor (level %s)\n", kernels->name);
-    s->precision = PRECISION_F32;
-}
-
-/* The steps before have another one's bits. */
-static void tell_arithmetic(const Run *r) {
-    const char *had = r->state.arithmetic, *has = settings_arithmetic(r->settings);
-    if (!had || !strcmp(had, has)) return;
-    printf("arithmetic: %s, the run had %s: it will not end in the bits of a run on one kind of processor\n", has, had);
-}
-
 static int open_settings(Run *r, Err *err) {
     Settings *s = r->settings;
     if (agree_program(err)) return -1; /* a run refused by then leaves no folder */
     if (!ranks->rank && run_open(&r->folder, s->out, s->resume, err)) return -1;
     if (agree_folder(s->out, &r->folder.saved, err)) return -1;
     if (r->folder.saved && run_state_load(&r->state, s->out, err)) return -1;
-    choose_precision(r);
+    recipe_choose_precision(&s->recipe, r->state.settings);
     if (r->folder.saved && restore_settings(r, err)) return -1;
-    if (r->folder.saved) tell_arithmetic(r);
+    recipe_compare_arithmetic(&s->recipe, r->state.arithmetic);
     if (!r->folder.saved && s->data.n == 0)
         return err_set(err, "--data is missing: %s holds no run to be resumed", s->out);
     if (settings_finish(s, err) || agree_options(r->line, err) || ranks_check(s->accumulate, ranks->n, err)) return -1;
@@ -139,7 +119,7 @@ static int check_components(const Settings *s, const Config *c, Err *err) {
 
 /* What is tried before a micro-batch, and weights that are moved off, need them in f32 and all. */
 static bool held_in_slices(const Settings *s, const Config *c) {
-    return ranks->n > 1 && s->precision == PRECISION_BF16 && s->recipe.perturb == PERTURB_NONE &&
+    return ranks->n > 1 && s->recipe.precision == PRECISION_BF16 && s->recipe.perturb == PERTURB_NONE &&
            !micro_batch_tries(s, c);
 }
 

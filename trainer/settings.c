@@ -2,7 +2,6 @@
 
 #include "base/err.h"
 #include "base/random.h"
-#include "model/kernels/kernels.h"
 #include "model/ops/op.h"
 #include "tokenizer/bpe_train.h"
 #include "weights/presets.h"
@@ -12,7 +11,6 @@
 
 static const char *const draws_names[] = {"importance", "best", NULL};
 const char *const settings_assigns[] = {"hard", "balanced", "soft", "draw", "source", NULL};
-static const char *const precision_names[] = {"f32", "bf16", NULL};
 
 enum { DEFAULT_WARMUP = 100 };
 #define MANY 1e12
@@ -87,10 +85,10 @@ const Option settings_options[SETTINGS_N] = {
      .tag = SETTING_FIXED, .help = "weight noise"},
     {"perturb-sigma", OPTION_REAL, AT(recipe.perturb_sigma), "X", 0, 100, .tag = SETTING_FIXED,
      .help = "standard deviation of the weight noise"},
-    {"precision", OPTION_CHOICE, AT(precision), "TYPE", .fallback = "f32", .choices = precision_names,
+    {"precision", OPTION_CHOICE, AT(recipe.precision), "TYPE", .fallback = "f32", .choices = recipe_precisions,
      .tag = SETTING_FIXED,
      .help = "operands of the training's matrix products; f32 where the processor is no faster at those of bf16"},
-    {"save-dtype", OPTION_CHOICE, AT(save_dtype), "TYPE", .fallback = "f32", .choices = precision_names,
+    {"save-dtype", OPTION_CHOICE, AT(save_dtype), "TYPE", .fallback = "f32", .choices = recipe_precisions,
      .tag = SETTING_FIXED, .help = "of the matrices in model.safetensors"},
     {"seed", OPTION_INT64, AT(seed), "N", 0, (double)SEED_MAX, "1", .help = "seed of every random draw",
      .tag = SETTING_FIXED},
@@ -113,10 +111,6 @@ int settings_check(const CommandLine *line, Err *err) {
     if (s.resume) return 0;
     if (!s.config && !s.init) return err_set(err, "--config is missing");
     return settings_finish(&s, err);
-}
-
-const char *settings_arithmetic(const Settings *s) {
-    return s->precision == PRECISION_BF16 ? kernels->arithmetic_bf16 : kernels->arithmetic;
 }
 
 int settings_finish(Settings *s, Err *err) {

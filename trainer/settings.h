@@ -8,7 +8,6 @@
 #include "trainer/settings_saved.h"
 
 enum { SETTINGS_N = 41, MOST_WINDOWS = 65535 }; /* of a micro-batch, all noises of a window counted */
-enum { PRECISION_F32, PRECISION_BF16 };
 enum { DRAWS_IMPORTANCE, DRAWS_BEST };
 enum { ASSIGN_HARD, ASSIGN_BALANCED, ASSIGN_SOFT, ASSIGN_DRAW, ASSIGN_SOURCE };
 
@@ -24,7 +23,7 @@ typedef struct Settings {
     int threads;
     Recipe recipe;
     double kl_weight, dropout, sigma_start; /* dropout NaN: the config's; sigma_start NaN: as they are drawn or taken */
-    int precision, save_dtype;              /* PRECISION_* */
+    int save_dtype;                         /* PRECISION_* */
     int noise_draws_weight;                 /* DRAWS_* */
     int noise_assign;                       /* ASSIGN_*, of sequences with components */
 } Settings;
@@ -37,7 +36,6 @@ extern const char *const settings_assigns[]; /* what ASSIGN_* are called, in the
 int settings_check(const CommandLine *line, Err *err);
 
 /* Defaults that follow from other settings, and rules between them; after settings_restore, if need be. */
-const char *settings_arithmetic(const Settings *s); /* of its products on this processor (kernels.h) */
 int settings_finish(Settings *s, Err *err);
 
 #endif

@@ -1,63 +1,16 @@
-/* finetune: texts, words and images by labels; what it refuses; that it resumes to the same bits. */
+/* finetune: texts and words by labels, and what it refuses. */
 #include "base/memory.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/daemon.h"
 #include "tests/support/http_client.h"
-#include "tests/trainer/test_trainer.h"
+#include "tests/trainer/test_finetune.h"
 #include "trainer/tasks/examples_load.h"
 #include "trainer/tasks/task_score.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* A folder with data: a text is about stones or about books, which the label says. */
-static const char *put_data(void) {
-    static const char *const words[] = {"river", "mill", "wheel", "word"};
-    const char *dir = test_dir();
-    char text[8192], tags[8192];
-    size_t n = 0, m = 0;
-    for (int i = 0; i < 24; i++) {
-        const char *word = words[i % 4], *what = i / 4 % 2 ? "stone" : "book";
-        n += (size_t)snprintf(text + n, sizeof text - n, "{\"text\":\"the %s and the %s\",\"label\":\"%s\"}\n", word,
-                              what, i / 4 % 2 ? "HARD" : "SOFT");
-        m += (size_t)snprintf(tags + m, sizeof tags - m, "the\tO\n%s\tO\nand\tO\nthe\tO\n%s\tB-%s\n\n", word, what,
-                              i / 4 % 2 ? "HARD" : "SOFT");
-    }
-    test_write_text(dir, "train.jsonl", text);
-    test_write_text(dir, "train.conll", tags);
-    test_write_text(dir, "dev.jsonl",
-                    "{\"text\":\"the mill and the stone\",\"label\":\"HARD\"}\n"
-                    "{\"text\":\"the wheel and the book\",\"label\":\"SOFT\"}\n"
-                    "{\"text\":\"the book\",\"label\":\"SOFT\"}\n");
-    return dir;
-}
-
-/* %D = the folder, %M = the model. */
-static ChildResult run_in(const char *dir, const char *args) {
-    char full[2048];
-    size_t used = 0;
-    const char *model = test_checkpoint(CHECKPOINT_SMALL);
-    for (const char *p = args; *p; p++) {
-        bool name = p[0] == '%' && (p[1] == 'D' || p[1] == 'M');
-        used += (size_t)snprintf(full + used, sizeof full - used, name ? "%s" : "%.1s",
-                                 !name         ? p
-                                 : p[1] == 'D' ? dir
-                                               : model);
-        BUG_ON(used >= sizeof full);
-        if (name) p++;
-    }
-    return trainer_run(full);
-}
-
-static void check_run(const char *dir, const char *args, int status, const char *says) {
-    ChildResult r = run_in(dir, args);
-    CHECK_MSG(r.status == status && strstr(r.output, says), "%s: status %d, wanted \"%s\":\n%s", args, r.status, says,
-              r.output);
-    free(r.output);
-}
 
 static cJSON *results_of(const char *dir, const char *name) {
     const char *path = test_text("%s/%s/results.json", dir, name);
@@ -70,15 +23,15 @@ static cJSON *results_of(const char *dir, const char *name) {
 
 /* Of what describes the tokens and what is for texts that are written the first alone is of use to a classifier. */
 TEST(finetune_says_what_a_classifier_leaves_behind) {
-    const char *dir = put_data();
+    const char *dir = finetune_data();
     char path[300];
     snprintf(path, sizeof path, "mkdir %s/talks && cp %s/* %s/talks", dir, test_checkpoint(CHECKPOINT_SMALL), dir);
     REQUIRE(system(path) == 0);
     snprintf(path, sizeof path, "%s/talks", dir);
     test_write_text(path, "generation_config.json", "{}");
     test_write_text(path, "tokenizer_config.json", "{}");
-    check_run(dir, "finetune --init %D/talks --train %D/train.jsonl --epochs 1 --out %D/run", 0,
-              "/talks: tokenizer_config.json\nleft behind in ");
+    finetune_check(dir, "finetune --init %D/talks --train %D/train.jsonl --epochs 1 --out %D/run", 0,
+                   "/talks: tokenizer_config.json\nleft behind in ");
     snprintf(path, sizeof path, "%s/run/tokenizer_config.json", dir);
     CHECK(access(path, F_OK) == 0);
     snprintf(path, sizeof path, "%s/run/generation_config.json", dir);
@@ -86,8 +39,8 @@ TEST(finetune_says_what_a_classifier_leaves_behind) {
 }
 
 TEST(finetune_learns_texts) {
-    const char *dir = put_data();
-    check_run(
+    const char *dir = finetune_data();
+    finetune_check(
         dir,
         "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --test %D/train.jsonl --epochs 12 --batch 8 "
         "--lr 1e-2 --patience 8 --out %D/run",
@@ -128,117 +81,24 @@ TEST(finetune_learns_texts) {
     task_data_free(&d);
     examples_free(&e);
     checkpoint_close(&c);
-    check_run(dir, "eval --model %D/run --task-data %D/dev.jsonl", 0, "\"accuracy\":1,");
-    check_run(dir, "eval --model %D/run --task-data %D/train.conll", 1, "train.conll:1: unknown label \"O\"");
-    check_run(dir, "eval --model %M --task-data %D/dev.jsonl", 1, "has no labels: its task is text-generation");
-    check_run(dir, "score --model %D/run --task tests/trainer/data/cloze.jsonl", 1, "predicts no next token");
-    check_run(dir, "sample --model %D/run --prompt a", 1, "task is text-classification");
-    check_run(dir, "eval --model %D/run --data %D/dev.jsonl", 1, "such a network predicts no ");
+    finetune_check(dir, "eval --model %D/run --task-data %D/dev.jsonl", 0, "\"accuracy\":1,");
+    finetune_check(dir, "eval --model %D/run --task-data %D/train.conll", 1, "train.conll:1: unknown label \"O\"");
+    finetune_check(dir, "eval --model %M --task-data %D/dev.jsonl", 1, "has no labels: its task is text-generation");
+    finetune_check(dir, "score --model %D/run --task tests/trainer/data/cloze.jsonl", 1, "predicts no next token");
+    finetune_check(dir, "sample --model %D/run --prompt a", 1, "task is text-classification");
+    finetune_check(dir, "eval --model %D/run --data %D/dev.jsonl", 1, "such a network predicts no ");
     cJSON_Delete(o);
-}
-
-TEST(finetune_resumes_to_the_same_bits) {
-    static const char plan[] =
-        "finetune --init %%M --train %%D/train.jsonl --dev %%D/dev.jsonl --epochs 6 --batch 5 --lr "
-        "3e-3 --seeds 2 --schedule linear --warmup-epochs 1 --out %%D/%s%s";
-    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "log.jsonl", "config.json"};
-    const char *dir = put_data();
-    char sums[2][65];
-    check_run(dir, test_text(plan, "whole", ""), 0, "2 runs from seed 1");
-    char log[300], full[1024];
-    snprintf(log, sizeof log, "%s/cut/seed-1/log.jsonl", dir);
-    snprintf(full, sizeof full,
-             "finetune --init %s --train %s/train.jsonl --dev %s/dev.jsonl --epochs 6 --batch 5 --lr 3e-3 --seeds 2 "
-             "--schedule linear --warmup-epochs 1 --out %s/cut",
-             test_checkpoint(CHECKPOINT_SMALL), dir, dir, dir);
-    bool killed = false;
-    for (int try = 0; try < TRIES && !killed; try++) {
-        test_remove(test_text("%s/cut", dir)); /* it was faster */
-        ChildResult r = trainer_run_stopped(full, log, 400, SIGKILL);
-        killed = r.status == 128 + SIGKILL;
-        CHECK_MSG(killed || r.status == 0, "status %d: %s", r.status, r.output);
-        free(r.output);
-    }
-    CHECK(killed);
-    check_run(dir, "finetune --resume --out %D/cut --lr 1e-3", 1, "--lr is 0.001, the run to be resumed has 0.003");
-    check_run(dir, "finetune --resume --out %D/cut", 0, "done");
-    for (int seed = 1; seed <= 2; seed++)
-        for (size_t i = 0; i < COUNTOF(files); i++) {
-            char name[2][80];
-            snprintf(name[0], sizeof name[0], "whole/seed-%d/%s", seed, files[i]);
-            snprintf(name[1], sizeof name[1], "cut/seed-%d/%s", seed, files[i]);
-            trainer_hash_file(dir, name[0], sums[0]);
-            trainer_hash_file(dir, name[1], sums[1]);
-            CHECK_MSG(!strcmp(sums[0], sums[1]), "%s differs", name[1]);
-        }
-    trainer_hash_file(dir, "whole/results.json", sums[0]);
-    trainer_hash_file(dir, "cut/results.json", sums[1]);
-    CHECK(!strcmp(sums[0], sums[1]));
-    trainer_hash_file(dir, "whole/seed-2/model.safetensors", sums[0]);
-    trainer_hash_file(dir, "whole/seed-1/model.safetensors", sums[1]);
-    CHECK(strcmp(sums[0], sums[1])); /* a seed is a run of its own */
-    test_write_text(dir, "dev.jsonl", "{\"text\":\"the stone\",\"label\":\"HARD\"}\n");
-    check_run(dir, "finetune --resume --out %D/cut", 1, "are not what the run to be resumed began with");
-}
-
-/* Other tokens of as many: the ids would mean other words, and the tokenizer.json beside the weights would go. */
-TEST(finetune_resumes_with_its_own_tokenizer) {
-    const char *dir = put_data();
-    char path[300], sums[2][65];
-    static const char run[] = "finetune --config mha-nano --tokenizer %D/tokenizer.json --train %D/train.jsonl "
-                              "--epochs 1 --batch 4 --out %D/run";
-    check_run(dir, "tokenizer --data %D/train.jsonl --vocab-size 270 --out %D/tokenizer.json", 0, "270 tokens");
-    check_run(dir, run, 0, "done");
-    snprintf(path, sizeof path, "mv %s/train.jsonl %s/moved.jsonl", dir, dir);
-    REQUIRE(system(path) == 0);
-    check_run(dir, "finetune --resume --train %D/moved.jsonl --out %D/run", 0, "done"); /* known by its content */
-    check_run(dir, "tokenizer --data %D/train.conll --vocab-size 270 --out %D/tokenizer.json", 0, "270 tokens");
-    snprintf(path, sizeof path, "%s/run", dir);
-    trainer_hash_file(path, "tokenizer.json", sums[0]);
-    check_run(dir, "finetune --resume --train %D/moved.jsonl --out %D/run", 1, "the tokenizer has changed (sha256 ");
-    trainer_hash_file(path, "tokenizer.json", sums[1]);
-    CHECK(!strcmp(sums[0], sums[1]));
-}
-
-/* What is refused when the weights are made leaves nothing in the way of the next try. */
-TEST(finetune_refused_leaves_no_run) {
-    const char *dir = put_data();
-    char path[300];
-    static const char *const refused[] = {"--sigma-start 0.1", "--sigma-start 0.1 --seeds 2"};
-    check_run(dir, "tokenizer --data %D/train.jsonl --vocab-size 270 --out %D/tokenizer.json", 0, "270 tokens");
-    snprintf(path, sizeof path, "%s/run", dir);
-    for (size_t i = 0; i < COUNTOF(refused); i++) {
-        check_run(
-            dir,
-            test_text("finetune --config mha-nano --tokenizer %%D/tokenizer.json --train %%D/train.jsonl --epochs 1 "
-                      "--out %%D/run %s",
-                      refused[i]),
-            1, "--sigma-start is 0.1, but the config's noise has no sigma");
-        CHECK_MSG(access(path, F_OK) < 0, "%s is there", path);
-    }
-}
-
-/* Which epoch is the best is read from the log, so a run goes on from no other. */
-TEST(finetune_resumes_from_no_other_log) {
-    const char *dir = put_data(), *run = test_text("%s/run", dir);
-    check_run(dir,
-              "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --epochs 1 --batch 8 --freeze --out %D/run",
-              0, "done");
-    check_run(dir, "finetune --resume --out %D/run", 0, "done");
-    test_write_text(run, "log.jsonl", "{\"step\":3,\"epoch\":1,\"loss\":1}\n");
-    check_run(dir, "finetune --resume --out %D/run", 1, "log.jsonl: line 1 has no accuracy on dev");
-    test_write_text(run, "log.jsonl", "");
-    check_run(dir, "finetune --resume --out %D/run", 1, "log.jsonl is empty, but the run has done 1 epochs");
 }
 
 /* The head alone learns, and what was computed once says what the whole network says. */
 TEST(finetune_freezes_all_but_the_head) {
-    const char *dir = put_data();
+    const char *dir = finetune_data();
     char path[300];
-    check_run(dir,
-              "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --freeze --epochs 3 --lr 3e-2 --batch 8 "
-              "--noise-seed 5 --noise-scale 0.5 --out %D/run",
-              0, "done");
+    finetune_check(
+        dir,
+        "finetune --init %M --train %D/train.jsonl --dev %D/dev.jsonl --freeze --epochs 3 --lr 3e-2 --batch 8 "
+        "--noise-seed 5 --noise-scale 0.5 --out %D/run",
+        0, "done");
     cJSON *o = results_of(dir, "run");
     snprintf(path, sizeof path, "%s/run/log.jsonl", dir);
     char *log = test_read_file(path, NULL);
@@ -268,11 +128,11 @@ TEST(finetune_freezes_all_but_the_head) {
 
 /* Noise that is to act from the first step on; what no learning moves shows what it was told. */
 TEST(finetune_starts_sigma_where_it_is_told) {
-    const char *dir = put_data();
+    const char *dir = finetune_data();
     const char *run =
         "finetune --init %M --train %D/train.jsonl --freeze --epochs 1 --batch 8 --sigma-start 0.75 --out "
         "%D/run";
-    check_run(dir, run, 0, "done");
+    finetune_check(dir, run, 0, "done");
     Checkpoint c;
     Err err;
     REQUIRE(checkpoint_open(&c, test_text("%s/run", dir), &err) == 0);
@@ -285,15 +145,15 @@ TEST(finetune_starts_sigma_where_it_is_told) {
     }
     CHECK(found > 0);
     checkpoint_close(&c);
-    check_run(dir,
-              test_text("finetune --init %s --train %%D/train.jsonl --sigma-start 1 --out %%D/none",
-                        test_checkpoint(CHECKPOINT_QUIET)),
-              1, "--sigma-start is 1, but the config's noise has no sigma of its own");
+    finetune_check(dir,
+                   test_text("finetune --init %s --train %%D/train.jsonl --sigma-start 1 --out %%D/none",
+                             test_checkpoint(CHECKPOINT_QUIET)),
+                   1, "--sigma-start is 1, but the config's noise has no sigma of its own");
 }
 
 /* Training itself draws noise: where it is stronger, the same examples have another loss. */
 TEST(finetune_trains_under_noise) {
-    const char *dir = put_data();
+    const char *dir = finetune_data();
     char args[512];
     double loss[2];
     for (int i = 0; i < 2; i++) {
@@ -302,7 +162,7 @@ TEST(finetune_trains_under_noise) {
             "finetune --init %%M --train %%D/train.jsonl --epochs 1 --batch 24 --kl-weight 0 --sigma-start %d --out "
             "%%D/run%d",
             1 + i, i);
-        check_run(dir, args, 0, "done");
+        finetune_check(dir, args, 0, "done");
         char *log = test_read_file(test_text("%s/run%d/log.jsonl", dir, i), NULL);
         cJSON *o = log ? cJSON_Parse(log) : NULL;
         loss[i] = json_number(o, "loss");
@@ -313,8 +173,8 @@ TEST(finetune_trains_under_noise) {
 }
 
 TEST(finetune_learns_tags) {
-    const char *dir = put_data();
-    check_run(
+    const char *dir = finetune_data();
+    finetune_check(
         dir,
         "finetune --init %M --train %D/train.conll --dev %D/train.conll --epochs 12 --batch 8 --lr 1e-2 --out %D/run",
         0, "entity-f1");
@@ -326,7 +186,7 @@ TEST(finetune_learns_tags) {
 
 /* The networks of the noise-injection paper, by its rule of learning. */
 TEST(finetune_learns_on_word_vectors) {
-    const char *dir = put_data();
+    const char *dir = finetune_data();
     char text[2048];
     static const char *const words[] = {"the", "and", "river", "mill", "wheel", "word", "stone", "book"};
     size_t n = 0;
@@ -337,22 +197,24 @@ TEST(finetune_learns_on_word_vectors) {
     }
     text[n] = 0;
     test_write_text(dir, "vectors.txt", text);
-    check_run(dir,
-              "finetune --config ner-shallow --vectors %D/vectors.txt --train %D/train.conll --dev %D/train.conll "
-              "--epochs 6 --batch 4 --lr 1e-2 --perturb layer-before --perturb-sigma 0.001 --out %D/ner",
-              0, "entity-f1 1.0000");
-    check_run(dir,
-              "finetune --config trec-narrowshallow --vectors %D/vectors.txt --train %D/train.jsonl --dev %D/dev.jsonl "
-              "--optimizer sgd --momentum 0.9 --lr 1e-2 --dropout 0 --epochs 2 --batch 4 --out %D/trec",
-              0, "done");
-    check_run(dir, "eval --model %D/ner --task-data %D/train.conll", 0, "\"entity_f1\":1,");
-    check_run(dir, "finetune --init %D/ner --train %D/train.conll --epochs 1 --out %D/more", 0, "done");
-    check_run(dir, "finetune --init %D/ner --freeze --train %D/train.conll --out %D/x", 1, "bilstm learns as a whole");
-    check_run(dir, "finetune --config ner-shallow --train %D/train.conll --out %D/x", 1, "--vectors is missing");
-    check_run(dir, "finetune --config vit-nano --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 1,
-              "vit-nano reads none");
-    check_run(dir, "finetune --init %M --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 2,
-              "brings its own words or tokens");
+    finetune_check(dir,
+                   "finetune --config ner-shallow --vectors %D/vectors.txt --train %D/train.conll --dev %D/train.conll "
+                   "--epochs 6 --batch 4 --lr 1e-2 --perturb layer-before --perturb-sigma 0.001 --out %D/ner",
+                   0, "entity-f1 1.0000");
+    finetune_check(
+        dir,
+        "finetune --config trec-narrowshallow --vectors %D/vectors.txt --train %D/train.jsonl --dev %D/dev.jsonl "
+        "--optimizer sgd --momentum 0.9 --lr 1e-2 --dropout 0 --epochs 2 --batch 4 --out %D/trec",
+        0, "done");
+    finetune_check(dir, "eval --model %D/ner --task-data %D/train.conll", 0, "\"entity_f1\":1,");
+    finetune_check(dir, "finetune --init %D/ner --train %D/train.conll --epochs 1 --out %D/more", 0, "done");
+    finetune_check(dir, "finetune --init %D/ner --freeze --train %D/train.conll --out %D/x", 1,
+                   "bilstm learns as a whole");
+    finetune_check(dir, "finetune --config ner-shallow --train %D/train.conll --out %D/x", 1, "--vectors is missing");
+    finetune_check(dir, "finetune --config vit-nano --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 1,
+                   "vit-nano reads none");
+    finetune_check(dir, "finetune --init %M --vectors %D/vectors.txt --train %D/train.conll --out %D/x", 2,
+                   "brings its own words or tokens");
 }
 
 TEST(finetune_refuses) {
@@ -389,7 +251,7 @@ TEST(finetune_refuses) {
         {"finetune --init %M --train %D/train.jsonl --out %D/x --accumulate 25", "has 24 examples, not one for every",
          1},
     };
-    const char *dir = put_data();
+    const char *dir = finetune_data();
     char *x = xmalloc(4096);
     test_write_text(dir, "bad.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"\",\"label\":\"y\"}\n");
     test_write_text(dir, "other.jsonl", "{\"text\":\"a\",\"label\":\"NONE\"}\n");
@@ -397,9 +259,9 @@ TEST(finetune_refuses) {
     memset(x + n, 'z', 3000);
     snprintf(x + n + 3000, 64, "\"}\n{\"label\":\"SOFT\",\"text\":\"b\"}\n");
     test_write_text(dir, "long.jsonl", x);
-    for (size_t i = 0; i < COUNTOF(cases); i++) check_run(dir, cases[i].args, cases[i].status, cases[i].says);
+    for (size_t i = 0; i < COUNTOF(cases); i++) finetune_check(dir, cases[i].args, cases[i].status, cases[i].says);
     CHECK(access(test_text("%s/x", dir), F_OK) < 0); /* nothing is left behind */
-    check_run(dir, "finetune --init %M --train %D/long.jsonl --out %D/x --truncate --epochs 1 --freeze", 0,
-              "1 texts of");
+    finetune_check(dir, "finetune --init %M --train %D/long.jsonl --out %D/x --truncate --epochs 1 --freeze", 0,
+                   "1 texts of");
     free(x);
 }

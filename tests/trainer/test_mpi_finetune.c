@@ -67,7 +67,7 @@ TEST(mpi_finetune_same_bits) {
         const char *data, *more;
         int ranks[4];
     } cases[] = {{"train.jsonl", "--epochs 2 --dropout 0.1 --perturb layer-after --perturb-sigma 0.001", {5, 2, 3, 1}},
-                 {"train.conll", "--epochs 3 --patience 1 --lr 1e-9", {3}},
+                 {"train.conll", "--epochs 3 --patience 1 --lr 1e-9 --precision bf16", {3}},
                  {"train.jsonl", "--epochs 2 --freeze --optimizer sgd --momentum 0.9", {2}}};
     const char *dir = put_data();
     char args[1024], more[512], name[2][32];

@@ -21,6 +21,7 @@ static int save_state(const CommandLine *line, const Finetune *f, Err *err) {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "data_sha256", f->hash);
     cJSON_AddStringToObject(root, "tokenizer_sha256", f->tokenizer_hash);
+    cJSON_AddStringToObject(root, "arithmetic", recipe_arithmetic(&f->settings->recipe));
     cJSON_AddItemToObject(root, "settings", settings_save(line->command, line->values));
     return run_state_write(root, f->settings->out, err);
 }
@@ -136,9 +137,11 @@ static int run_seeds(Finetune *f, Err *err) {
 
 static int read_settings(const CommandLine *line, bool saved, cJSON **state, Err *err) {
     FinetuneSettings *s = line->values;
+    if (saved && !(*state = run_state_read(s->out, err))) return -1;
+    const cJSON *had = saved ? json_field(*state, "settings") : NULL;
+    recipe_choose_precision(&s->recipe, had);
     if (saved) {
-        if (!(*state = run_state_read(s->out, err))) return -1;
-        if (settings_restore(line, json_field(*state, "settings"), NULL, err)) return -1;
+        if (settings_restore(line, had, NULL, err)) return -1;
         if (!s->train) return err_set(err, "%s holds no run of finetune: its settings have no train", s->out);
     } else if (!s->train) {
         return err_set(err, "--train is missing: %s holds no run to be resumed", s->out);
@@ -149,6 +152,7 @@ static int read_settings(const CommandLine *line, bool saved, cJSON **state, Err
 /* A new run's state is written, that of a saved one is of the same data. */
 static int settle_state(const CommandLine *line, const cJSON *state, const Finetune *f, Err *err) {
     if (!state) return ranks->rank ? 0 : save_state(line, f, err);
+    recipe_compare_arithmetic(&f->settings->recipe, cJSON_GetStringValue(json_field(state, "arithmetic")));
     const cJSON *began = json_field(state, "data_sha256");
     if (!json_is_text(began, f->hash))
         return err_set(err,
