@@ -5,7 +5,7 @@
  *
  * W multiply-adds of a row in products with weights, A in scores and mixing over half a window (forward 2 operations
  * each, backward 4), B bytes of activations, rate the operations per second of a matrix product of the model's width.
- * That a byte costs as much as 100 operations is what the trainings in docs/figures.md took, within a quarter; SAS
+ * That a byte costs as much as 100 operations is what trainings of 124M and smaller took, within a quarter; SAS
  * takes up to half as long again. */
 #ifndef NOISED_COST_H
 #define NOISED_COST_H

@@ -95,8 +95,9 @@ nothing in 40 epochs at 0.001 and 0.0003 either; four layers of 400 (`wide`) fal
 """
 
 experiment = papers.Experiment(
-    "ner", keys=["size", "mode", "sigma"], plan=weight_noise.plan(SIZES, "adamw", "0.002 wide=0.001 widedeep=0.001"), begin=begin, page=PAGE,
-    fields=fields, pictures=lambda kept: weight_noise.picture(kept, "ner"))
+    "ner", keys=["size", "mode", "sigma"], begin=begin, page=PAGE, fields=fields,
+    plan=weight_noise.plan(SIZES, "adamw", "0.002 wide=0.001 widedeep=0.001"),
+    pictures=lambda kept: weight_noise.picture(kept, "ner"))
 
 if __name__ == "__main__":
     experiment.main()

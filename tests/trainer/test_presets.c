@@ -92,7 +92,7 @@ TEST(trainer_memory_of_ranks_is_the_formula) {
     model_free(&m);
 }
 
-/* What was measured on an idle machine: see docs/figures.md. */
+/* What was measured on an idle Zen 5 (make bench-train). */
 TEST(trainer_cost_follows_what_was_measured) {
     Config c;
     Model m;
