@@ -12,7 +12,7 @@
 #include "weights/labels.h"
 
 /* noiseformer-key and noiseformer-seq are noiseformer-v2 with noise of another span, noiseformer-code is one whose
- * sequences have one of 16 components (docs/noise.md). */
+ * sequences have one of 16 components (docs/codes.md). */
 int preset_config(Config *c, const char *name, Err *err);
 
 /* Writes the name of preset i = 0, 1, ..., the small sizes first; false behind the last. */

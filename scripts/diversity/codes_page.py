@@ -1,4 +1,4 @@
-"""codes_page.py [--check]: the tables of docs/noise.md between `<!-- codes: CSV -->` and `<!-- end of codes -->`, and beside
+"""codes_page.py [--check]: the tables of docs/codes.md between `<!-- codes: CSV -->` and `<!-- end of codes -->`, and beside
 every CSV the picture of the same name, made of what codes.py measured; --check (make lint): they are."""
 import csv
 import os
@@ -9,7 +9,7 @@ import draw
 import measure
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
-PAGE = os.path.join(DOCS, "noise.md")
+PAGE = os.path.join(DOCS, "codes.md")
 PART = re.compile(r"(<!-- codes: (\S+) -->\n).*?(<!-- end of codes -->)", re.DOTALL)
 
 
