@@ -9,6 +9,7 @@ import sys
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 README = os.path.join(TOP, "README.md")
 PART = re.compile(r"(<!-- figures -->\n).*?(\n<!-- end of figures -->)", re.DOTALL)
+NAMES = {("25", "17"): "Zen 4", ("26", "2"): "Zen 5", ("6", "85"): "Cascade Lake", ("6", "207"): "Emerald Rapids"}
 COLUMNS = {
     "prefill": ("prefill of 512",),
     "one stream, int8 / int4": ("one stream, int8", "one stream, int4"),
@@ -21,10 +22,11 @@ COLUMNS = {
 def row(path):
     with open(path, encoding="utf-8") as f:
         page = f.read()
-    cpu, level = re.match(r"# (.*), level `(.*)`", page).groups()
+    cpu, family, model, level = re.match(r"# (.*) \(family (\S+), model (\S+)\), level `(.*)`", page).groups()
+    name = NAMES.get((family, model), f"family {family}, model {model}")
     ratios = dict(re.findall(r"^\| (.*), by the best rival's \| ([0-9.]+) \|", page, re.MULTILINE))
     cells = [" / ".join(ratios.get(what, "–") for what in column) for column in COLUMNS.values()]
-    return f"| [{cpu}, `{level}`]({os.path.relpath(path, TOP)}) | " + " | ".join(cells) + " |"
+    return f"| [{cpu.split(' @')[0]}, {name}, `{level}`]({os.path.relpath(path, TOP)}) | " + " | ".join(cells) + " |"
 
 
 def main():
