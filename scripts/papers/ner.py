@@ -87,8 +87,8 @@ that label, in any seed.
 The paper says that accuracy stays the same (a point counts as that) and that deep taggers come to it in fewer epochs; a
 tagger hardly better than the most frequent label (half a point) says nothing about either. F1, of which the paper says
 nothing, is what tells such a tagger from that label. Of other rates one seed each was tried: eight layers (`deep`) find
-nothing in 40 epochs at 0.001 and 0.0003 either; four layers of 400 (`wide`) fall back to that label at 0.005 and learn at
-0.001, an F1 on dev of 5% after three epochs, which take a minute each.
+nothing in 40 epochs at 0.001 and 0.0003 either; four layers of 400 (`wide`) fall back to that label at 0.005. An epoch of theirs
+takes a minute of a processor, so that of their noises one was run.
 
 {table}
 ![Accuracy by size and mode](ner.svg)
