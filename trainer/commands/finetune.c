@@ -140,13 +140,10 @@ static int read_settings(const CommandLine *line, bool saved, cJSON **state, Err
     if (saved && !(*state = run_state_read(s->out, err))) return -1;
     const cJSON *had = saved ? json_field(*state, "settings") : NULL;
     recipe_choose_precision(&s->recipe, had);
-    if (saved) {
-        if (settings_restore(line, had, NULL, err)) return -1;
-        if (!s->train) return err_set(err, "%s holds no run of finetune: its settings have no train", s->out);
-    } else if (!s->train) {
-        return err_set(err, "--train is missing: %s holds no run to be resumed", s->out);
-    }
-    return finetune_settings_finish(s, err);
+    if (saved && settings_restore(line, had, NULL, err)) return -1;
+    if (s->train) return finetune_settings_finish(s, err);
+    return saved ? err_set(err, "%s holds no run of finetune: its settings have no train", s->out)
+                 : err_set(err, "--train is missing: %s holds no run to be resumed", s->out);
 }
 
 /* A new run's state is written, that of a saved one is of the same data. */
